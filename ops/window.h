@@ -109,8 +109,8 @@ struct Window {
   }
   // Returns whether every position covers at least one input.
   bool covers_inputs() const { return start(0) + extent() > 0 && start(out - 1) < in; }
-  // Returns the window at `count` positions from position `o` on. Its inputs begin at first(o).
-  // Requires covers_inputs().
+  // Returns the window restricted to `count` positions, starting at position `o`. Its inputs begin
+  // at first(o). Requires covers_inputs().
   Window At(int64_t o, int64_t count) const {
     Window part = *this;
     part.out = count;
@@ -177,8 +177,8 @@ struct ConvolutionGeometry {
   // The stride between output pixels, in elements. It exceeds `out_channels` if the output is a
   // slice of the channels of larger images. NHWC only.
   int64_t out_stride = out_channels;
-  // The filter's output channels, of which the convolution computes `out_channels` that begin with
-  // `first_channel`.
+  // The number of output channels of the filter. The convolution computes `out_channels` of them,
+  // starting at `first_channel`.
   int64_t filter_channels = out_channels;
   int64_t first_channel = 0;
 };

@@ -32,27 +32,28 @@ struct LocalWorker {
   std::optional<int> index = std::nullopt;
 };
 
-// CPU replicas, each with several threads.
+// A number of CPU replicas, and how many threads each has.
 struct CpuReplicas {
   int replicas = 1;
   int threads_per_replica = 1;
 };
-// Returns how a worker with `cores` cores uses them by default: one replica per core, or 9 to
-// 16 replicas of several threads, whichever number leaves the fewest cores unused.
+// Returns the default for a worker with `cores` cores. Up to 16 cores run one single-threaded
+// replica each. With more, there are 9 to 16 replicas with equally many threads; the count is the
+// one that leaves the fewest cores idle.
 CpuReplicas DefaultCpuReplicas(int cores);
 
 struct LocalDevices {
   std::vector<std::string> names;
-  int threads_per_replica = 1;  // on CPUs
+  int threads_per_replica = 1;  // CPU replicas only
 };
 
-// Returns `devices` after checking them. If there are none, returns `num_cpu_replicas` CPUs; if
-// that is also unset, returns GPUs or, without a GPU, DefaultCpuReplicas. If only
-// `threads_per_replica` is set, there is one replica for that many cores, but at least 1 and at
-// most 16; if it is unset, replicas whose number was given have one thread. The workers on a host
-// divide its GPUs and cores evenly, unless their launcher has already done so: each worker then
-// sees only its own cores, or fewer GPUs than there are workers. Returns InvalidArgument if the
-// GPUs cannot be divided evenly.
+// Returns `devices` after checking them. If it is empty, returns `num_cpu_replicas` CPUs; if that
+// is also unset, returns GPUs or, without a GPU, DefaultCpuReplicas. If only `threads_per_replica`
+// is set, the number of replicas is the number of cores divided by it, clamped to 1 to 16. If it is
+// unset, replicas that the caller specified have one thread each. The workers on a host divide its
+// GPUs and cores evenly, unless the launcher has already done so: each worker then sees only its
+// own cores, or fewer GPUs than there are workers. Returns InvalidArgument if the GPUs cannot be
+// divided evenly.
 absl::StatusOr<LocalDevices> ChooseDevices(std::vector<std::string> devices,
                                            std::optional<int> num_cpu_replicas,
                                            std::optional<int> threads_per_replica,
@@ -61,7 +62,7 @@ absl::StatusOr<LocalDevices> ChooseDevices(std::vector<std::string> devices,
 struct DeviceOptions {
   GpuOptions gpu = {};
   AllocateFn cpu_memory = nullptr;
-  int cpu_threads = 1;  // that run a replica on a CPU
+  int cpu_threads = 1;  // per CPU replica
 };
 
 // Returns a backend with devices, kernels and compiler. The caller adds the topology and the

@@ -115,7 +115,7 @@ class OneDeviceStrategy final : public Strategy {
  public:
   struct Options {
     std::string device = "CPU:0";  // or `GPU:0`, …
-    // On a CPU, the number of threads that run a step, from 1 to 256; see MirroredStrategy.
+    // On a CPU, the number of threads that run a step, 1 to 256. See MirroredStrategy.
     int threads_per_replica = 1;
     uint64_t seed = 0;  // for random ops without a seed attribute
     // A step that takes longer fails with DeadlineExceeded. Default: 10 minutes.
@@ -126,8 +126,8 @@ class OneDeviceStrategy final : public Strategy {
     // step has one entry for each combination of feed shapes that it runs with. Default: 128.
     int max_cached_steps = SessionOptions().max_cached_steps;
     // On a CPU, the maximum number of concurrent runs of steps that write no variables. Further
-    // runs wait, for at most `step_timeout`. Default: 0, which means one for each
-    // `threads_per_replica` CPUs that the process may use.
+    // runs wait, for at most `step_timeout`. Default: 0, which means the number of CPUs available
+    // to the process, divided by `threads_per_replica`.
     int max_concurrent_runs = SessionOptions().max_concurrent_runs;
     // If true, a step that has run before is replayed as CUDA graphs. Only for GPUs.
     bool capture_steps = true;
@@ -160,14 +160,13 @@ class MirroredStrategy final : public Strategy {
     // `GPU:0`, `GPU:1`, …, or `CPU:0`, …. If empty, uses all local GPUs or, without a GPU, CPU
     // replicas. A GPU that is named several times serves as several logical GPUs.
     std::vector<std::string> devices = {};
-    // The number of CPU replicas if no device is named; at least 1. By default, one for each
-    // `threads_per_replica` cores, at most 16.
+    // The number of CPU replicas if `devices` is empty; at least 1. Default: the number of cores
+    // divided by `threads_per_replica`, at most 16.
     std::optional<int> num_cpu_replicas = std::nullopt;
-    // On CPUs, the number of threads that run a replica, each on its own core, from 1 to 256. They
-    // divide the work of each large op, so a replica with several threads has one copy of its
-    // values and reads each weight once. Results do not depend on it. By default, the threads
-    // share out all cores if `devices` and `num_cpu_replicas` are also unset; otherwise, every
-    // replica has one.
+    // The number of threads that run each CPU replica, 1 to 256, each on its own core. They divide
+    // the work of each large op. A replica keeps one copy of its values and reads each weight once,
+    // however many threads it has. Results are the same for any number. Default: if `devices` and
+    // `num_cpu_replicas` are also unset, as many as use all cores; otherwise 1.
     std::optional<int> threads_per_replica = std::nullopt;
     // Size limit, in bytes, of a gradient bucket: the gradients that one all-reduce carries.
     // Default: 0, which selects 512 KiB on CPUs, 16 MiB on GPUs, and between hosts a size that

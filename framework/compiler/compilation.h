@@ -57,7 +57,7 @@ enum Fact : uint32_t {
   kStorageAssigned = 1u << 19,  // PlanState::storage is filled
   kEmitted = 1u << 20,          // Plan::instructions is filled; operands name storages
   kPlaced = 1u << 21,           // operands have addresses
-  kThreadsOrdered = 1u << 22,   // threads wait for each other, so the plan can run
+  kThreadsOrdered = 1u << 22,   // Plan::waits and the dispatch lists are filled
 };
 using Facts = uint32_t;
 

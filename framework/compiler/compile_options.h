@@ -31,9 +31,10 @@ struct CompileOptions {
   // step writes a variable. 0 disables micro-batches. The default is roughly a few cores' share of
   // the last-level cache of current servers.
   int64_t microbatch_bytes = 16 << 20;
-  // On CPUs with several threads per replica: a node is divided into fewer parts than there are
-  // threads if its parts would take less than this time, in nanoseconds, by a rough estimate. The
-  // default is about ten times what it takes two threads to wait for each other.
+  // With several threads per CPU replica: the minimum time of each part of a divided node, in
+  // nanoseconds, by a rough estimate. A small node is divided into fewer parts than there are
+  // threads, or not at all. The default is about ten times what it costs two threads to
+  // synchronise.
   int64_t min_part_ns = 2000;
   // For tests: if true, verifies the graph after every pass.
   bool verify = false;

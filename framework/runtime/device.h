@@ -188,7 +188,7 @@ class Device {
   virtual absl::Status Synchronize(MonotonicTime) { return absl::OkStatus(); }
 
   virtual Lane& lane(LaneKind kind) = 0;
-  // Returns the compute lane of one of the replica's threads. Thread 0 runs all other lanes, too.
+  // Returns the compute lane of one of the replica's threads. Thread 0 also runs all other lanes.
   virtual Lane& lane_of_thread(int) { return lane(LaneKind::kCompute); }
   // Creates events 0 … count-1.
   virtual absl::Status ReserveEvents(int count) = 0;

@@ -368,9 +368,9 @@ absl::Status BoundPlan::RunThread(int thread, MonotonicTime deadline) {
 void BoundPlan::RunOtherThread(int thread, MonotonicTime deadline) {
   if (thread >= plan_->num_threads) return;
   progress_->Begin(thread);
-  // Thread 0 first prepares the memory.
   ThreadRun& run = threads_[thread];
   run.reached = 0;
+  // Wait until thread 0 has prepared the memory.
   run.status = progress_->Await(thread, /*other=*/0, /*entries=*/0, deadline);
   if (run.status.ok()) run.status = CatchOutOfMemory([&] { return RunThread(thread, deadline); });
   progress_->End(thread, /*failed=*/!run.status.ok());
@@ -387,7 +387,7 @@ absl::Status BoundPlan::WithOtherThreads(absl::FunctionRef<absl::Status()> run) 
   for (int t = 1; t < plan_->num_threads; ++t) {
     other_threads_wrote_ |= threads_[t].reached > plan_->dispatch_of(t).first_write;
   }
-  // The error of one thread cancels the others.
+  // A failure cancels the other threads, so report the first error that is not a cancellation.
   const auto failed = absl::c_find_if(threads_, [](const ThreadRun& thread) {
     return !thread.status.ok() && !absl::IsCancelled(thread.status);
   });

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Replica: the mutable state of a running step, which consists of a device's memory regions, its
-// lanes and its communicator endpoint. A BoundPlan is a plan bound to a replica's memory. One
-// thread at a time runs a replica, or as many threads as the plan has dispatch lists. Replicas
-// share only plans, which are const, communicators, and the shared regions of the variable layout.
+// lanes and its communicator endpoint. A BoundPlan is a plan bound to a replica's memory. A replica
+// runs on one thread at a time or, if the plan has several dispatch lists, on one thread per list.
+// Replicas share only plans, which are const, communicators, and the shared regions of the variable
+// layout.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_REPLICA_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_REPLICA_H_
 
@@ -36,7 +37,7 @@ class BoundPlan;
 // The time span of one instruction, for traces. Times are those of absl::GetCurrentTimeNanos().
 struct TraceSpan {
   int32_t instruction;
-  bool waits;  // whether this is the wait for another thread before the instruction
+  bool waits;  // true for the wait for another thread before the instruction
   int64_t begin_ns;
   int64_t end_ns;
   int64_t update_ns;  // how much of the span a collective spent updating variables
@@ -148,12 +149,12 @@ class BoundPlan {
            plan_->dispatch.stops.size() > 1 || !plan_->controls.empty() || plan_->num_threads > 1;
   }
   // Runs one step. Errors name the node, op, device and rank. Returns DeadlineExceeded after
-  // `deadline`, which is checked at intervals. Overwrites the arena contents that the last Run of
-  // any plan of this replica left. If the plan has several threads, each of the others must call
-  // RunOtherThread at the same time.
+  // `deadline`, which is checked at intervals. Overwrites the arena contents left by the replica's
+  // last Run of any plan. If the plan has several threads, each of the others must call
+  // RunOtherThread concurrently.
   absl::Status Run(uint64_t step, uint64_t seed, MonotonicTime deadline);
-  // Runs the instructions of thread `thread`, which is not 0, of the Run that thread 0 begins. Run
-  // returns the errors. Does nothing if the plan has no such thread.
+  // Runs the instructions of `thread`, which is not 0, as part of the Run that thread 0 calls. That
+  // Run returns any error. Does nothing if the plan has no such thread.
   void RunOtherThread(int thread, MonotonicTime deadline);
   // Like Run, but records when each instruction ran, and checks the deadline before each.
   absl::Status RunTraced(uint64_t step, uint64_t seed, MonotonicTime deadline,
@@ -205,13 +206,13 @@ class BoundPlan {
   // Runs the whole step on a device with inline lanes. On an error, `reached_` is the instruction
   // that failed.
   absl::Status RunInline(MonotonicTime deadline);
-  // Runs the instructions of one of several threads.
+  // Runs one thread's instructions, if the plan has several threads.
   absl::Status RunThread(int thread, MonotonicTime deadline);
   // Calls `run`, which runs the instructions of thread 0, and waits for the other threads. Returns
   // the first error.
   absl::Status WithOtherThreads(absl::FunctionRef<absl::Status()> run);
   absl::Status RunInstruction(const Instruction& instruction);
-  // Runs entry i of a dispatch list, and records when it ran.
+  // Runs entry `i` of a dispatch list and records its time in `span`.
   absl::Status RunTraced(const DispatchList& list, int i, TraceSpan* span);
   absl::Status FinishCollective(int index, Lane& lane);
   // Adds the instruction to the message and, unless the payload already specifies where the error
@@ -248,10 +249,10 @@ class BoundPlan {
   std::vector<std::array<std::unique_ptr<BoundPlan>, 2>> controls_;  // for plan_->controls
   std::unique_ptr<Recording> recording_;                             // of Run
   std::unique_ptr<ThreadProgress> progress_;  // null if the plan has one thread
-  // The part of one of several threads in the last Run.
+  // One thread's state in the last Run.
   struct alignas(64) ThreadRun {
     absl::Status status;
-    int reached = 0;               // 1 + the last entry of its dispatch list that has run
+    int reached = 0;               // number of entries of its dispatch list that have run
     std::vector<TraceSpan> spans;  // of RunTraced
   };
   std::vector<ThreadRun> threads_;    // empty if the plan has one thread

@@ -11,10 +11,11 @@
 namespace mirrorflow {
 namespace {
 
-// About 10 microseconds. Afterwards, another thread may need the core.
+// About 10 microseconds of spinning. After that, waits yield, because another thread may need the
+// core.
 constexpr int kSpins = 200;
 
-// Waits a moment; `turn` counts the moments.
+// Pauses briefly or, once `turn` reaches kSpins, yields the core.
 void Pause(int turn) {
   if (turn >= kSpins) {
     sched_yield();

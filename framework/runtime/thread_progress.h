@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ThreadProgress: orders the threads of a replica during a run. Each thread counts the entries of
-// its dispatch list that it has run, and waits for the counts of others. A wait spins, because the
-// threads seldom wait for longer than a few microseconds.
+// ThreadProgress: synchronises the threads of a replica during a run. Each thread publishes how
+// many entries of its dispatch list it has run, and other threads wait for that count. Waits spin,
+// because they seldom last longer than a few microseconds.
 #ifndef MIRRORFLOW_FRAMEWORK_RUNTIME_THREAD_PROGRESS_H_
 #define MIRRORFLOW_FRAMEWORK_RUNTIME_THREAD_PROGRESS_H_
 
@@ -24,37 +24,37 @@ class ThreadProgress {
   // Starts the next run of `thread`. All threads take part in every run.
   void Begin(int thread) { ++threads_[thread].runs; }
   // Records that `thread` has run `entries` entries of its dispatch list. Thread 0 records 0
-  // entries when the memory of the run is ready.
+  // entries once the run's memory is ready.
   void Advance(int thread, int entries) {
     threads_[thread].count.store(CountAt(thread, entries), std::memory_order_release);
   }
-  // Ends the thread's run. If `failed` is true, the waits of other threads for entries that it has
-  // not run end as well.
+  // Ends the thread's run. If `failed` is true, pending and later waits of the other threads in
+  // this run return Cancelled, unless the entries they wait for have already run.
   void End(int thread, bool failed) {
     if (failed) failed_run_.store(threads_[thread].runs, std::memory_order_relaxed);
     threads_[thread].ended.store(threads_[thread].runs, std::memory_order_release);
   }
 
-  // Makes `thread` wait until `other` has recorded that it has run `entries` entries. Returns
-  // DeadlineExceeded after the deadline, and Cancelled if another thread failed in this run.
+  // Blocks `thread` until `other` has recorded `entries` entries. Returns DeadlineExceeded after
+  // the deadline, or Cancelled if another thread failed in this run.
   absl::Status Await(int thread, int other, int entries, MonotonicTime deadline) const {
     const uint64_t count = CountAt(thread, entries);
     if (threads_[other].count.load(std::memory_order_acquire) >= count) [[likely]]
       return absl::OkStatus();
     return AwaitSlowly(thread, other, count, deadline);
   }
-  // Makes `thread` wait until all other threads have ended the run. They do, because all their
-  // waits end.
+  // Blocks `thread` until all other threads have ended the run. Needs no deadline, because every
+  // Await of theirs returns eventually.
   void AwaitEnds(int thread) const;
 
  private:
   struct alignas(64) Thread {
-    std::atomic<uint64_t> count{0};  // of entries, in all runs
-    std::atomic<uint64_t> ended{0};  // number of the last run that the thread has ended
-    uint64_t runs = 0;               // that the thread has begun; only the thread itself uses it
+    std::atomic<uint64_t> count{0};  // CountAt() the last recorded entry
+    std::atomic<uint64_t> ended{0};  // the last run that the thread has ended
+    uint64_t runs = 0;               // runs begun; accessed only by the thread itself
   };
 
-  // Returns a thread's count when it has run `entries` entries in the current run of `thread`.
+  // Returns the count of a thread that has run `entries` entries in `thread`'s current run.
   uint64_t CountAt(int thread, int entries) const {
     return threads_[thread].runs * entries_per_run_ + static_cast<uint64_t>(entries);
   }

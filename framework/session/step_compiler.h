@@ -58,7 +58,7 @@ class StepCompiler {
     return program_(graph_, signature, layout, target_, options_);
   }
   // Compiles a plan for `device`, which becomes this thread's current device. `rows` has one entry
-  // per axis. `num_threads` run the replica; by default, as many as the device has.
+  // per axis. `num_threads` is the number of threads per replica; the default is the device's.
   absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(const Program& program,
                                                        const std::vector<int64_t>& rows,
                                                        Device& device,

@@ -28,7 +28,7 @@ struct StepPlans {
 absl::StatusOr<StepPlans> CompileStep(const Step& step, absl::Span<const Shape> feed_shapes,
                                       const RunOptions& options = {});
 
-// Where a step could run: replicas of the same kind, arranged in another way.
+// A hypothetical setup for a step: the same kind of replicas, but a different topology.
 struct Elsewhere {
   Topology topology;
   LinkCosts link = {};  // between domains
@@ -40,7 +40,8 @@ struct PlanElsewhere {
   std::shared_ptr<const Program> program;
   std::shared_ptr<const Plan> plan;
 };
-// Compiles the step for these feed shapes as if the session ran elsewhere; runs and caches nothing.
+// Compiles the step for these feed shapes as if the session had this setup. Runs and caches
+// nothing.
 absl::StatusOr<PlanElsewhere> CompileStepFor(const Step& step, std::vector<Shape> feed_shapes,
                                              const Elsewhere& elsewhere);
 

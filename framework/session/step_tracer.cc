@@ -20,7 +20,7 @@ const char* CategoryOf(InstructionKind kind) {
 // The id of a collective in flight consists of its rank, the step that started it, and its index.
 constexpr int kRankShift = 48, kStepShift = 16;
 
-// The threads after thread 0, which runs the lanes.
+// The trace's ids of threads 1, 2, … follow those of the lanes, which thread 0 runs.
 int TidOfThread(int thread) { return kNumLanes - 1 + thread; }
 
 TraceEvent EventOf(const Plan& plan, const TraceSpan& span, int rank) {

@@ -15,7 +15,7 @@
 
 namespace mirrorflow {
 
-// Begins the name of an event in which a replica's thread waits for another of its threads.
+// The prefix of the names of events in which one of a replica's threads waits for another.
 inline constexpr absl::string_view kThreadWait = "wait for another thread";
 
 class StepTracer {
@@ -26,8 +26,9 @@ class StepTracer {
   TraceWriter& trace() const { return trace_; }
 
   // Adds one replica's step to the trace process `rank`, which is named `process`. The whole step
-  // is a span on the compute lane's thread; each instruction is a span on the thread of its lane
-  // or, for parts of nodes, on the replica's thread that computes it. The span categories are:
+  // is a span on the compute lane's thread. Each instruction of thread 0 is a span on the thread of
+  // its lane; those of the replica's other threads are spans on their own threads. The span
+  // categories are:
   //
   //   step        the whole step
   //   kernel      computation

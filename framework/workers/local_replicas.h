@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LocalReplicas owns the replicas of one worker, with their devices and the threads that run them:
-// DeviceTraits::num_threads for each replica.
+// LocalReplicas owns one worker's replicas, their devices, and the threads that run them:
+// DeviceTraits::num_threads per replica.
 #ifndef MIRRORFLOW_FRAMEWORK_WORKERS_LOCAL_REPLICAS_H_
 #define MIRRORFLOW_FRAMEWORK_WORKERS_LOCAL_REPLICAS_H_
 

@@ -211,9 +211,9 @@ KernelPlan WithFilterForm(const Algorithm& algorithm, const Geometry& g, Convolu
   return plan;
 }
 
-// Makes the kernel of a float convolution or gradient by Winograd's algorithm. Returns
-// Unimplemented if oneDNN has a faster one. Chooses the tiles for the whole node, `undivided`. Sets
-// *tile_rows to the rows of output pixels in a tile.
+// Creates a kernel that computes a float convolution or gradient with Winograd's algorithm. Returns
+// Unimplemented if oneDNN is faster. Chooses the tile size for `undivided`, the whole node. Except
+// for filter gradients, sets *tile_rows to the height of a tile in output pixels.
 absl::StatusOr<KernelPlan> ByWinograd(ConvolutionPart part, const Geometry& convolution,
                                       const Geometry& undivided, bool keeps_filter,
                                       const Epilogue& epilogue, int64_t* tile_rows) {
@@ -251,8 +251,8 @@ absl::StatusOr<KernelPlan> ByWinograd(ConvolutionPart part, const Geometry& conv
   return plan;
 }
 
-// Makes one of our own kernels for a float convolution or gradient. Returns Unimplemented if
-// oneDNN's kernel is faster for the whole node, `undivided`.
+// Creates one of Mirrorflow's own kernels for a float convolution or gradient. Returns
+// Unimplemented if oneDNN is faster for `undivided`, the whole node.
 absl::StatusOr<KernelPlan> OwnConvolution(ConvolutionPart part, const Geometry& g,
                                           const Geometry& undivided, bool keeps_filter,
                                           const Epilogue& epilogue, const KernelOptions& options,
@@ -276,10 +276,10 @@ KernelPlan Zeros(int64_t bytes) {
               [bytes](const KernelArgs& args) { std::memset(args.output<char>(0), 0, bytes); })};
 }
 
-// How threads divide the output channels of an NHWC convolution whose filter is kept in a form, or
-// of the gradient of a filter. Each thread reads all images, but only its channels of the filter or
-// of the output gradient. For convolutions of small images, which are fast to read and have few
-// rows, this is faster than dividing the rows (HeightPart).
+// Divides the output channels of an NHWC convolution whose filter is kept in a form, or of a filter
+// gradient, among threads. Each thread reads all images, but only its own channels of the filter or
+// of the output gradient. Small images have few rows and are cheap to read, so for them this is
+// faster than dividing the rows (HeightPart).
 class ChannelPart {
  public:
   explicit ChannelPart(const KernelContext& c)
@@ -291,7 +291,7 @@ class ChannelPart {
     g->first_channel = part_->first;
     g->out_channels = part_->count;
   }
-  // Complete the plan of a kernel that can compute some channels.
+  // Complete the plan of a kernel that can compute a subset of the output channels.
   void CompleteForward(const Epilogue& epilogue, bool bias, KernelPlan* plan) const {
     plan->divisible_dims.push_back(
         {.dim = kChannels, .multiple = PackedProduct::kColumnMultiple, .divided_inputs = {1}});

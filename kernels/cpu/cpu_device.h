@@ -19,7 +19,7 @@ namespace mirrorflow {
 using AllocateFn = std::function<absl::StatusOr<std::shared_ptr<std::byte>>(size_t bytes)>;
 
 // Creates device `CPU:index`. Its memory comes from `allocate`, or from the process's own memory if
-// `allocate` is null. `num_threads` threads run a replica on it.
+// `allocate` is null. `num_threads` is the number of threads that run its replica.
 std::unique_ptr<Device> CreateCpuDevice(int index, AllocateFn allocate = nullptr,
                                         int num_threads = 1);
 

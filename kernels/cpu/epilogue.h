@@ -41,7 +41,7 @@ class Epilogue {
   // The input that is added, if adds(). It must not share memory with the output.
   static constexpr int kAddendInput = 3;
 
-  // Returns the addend, whose rows start `stride` floats apart; it has no data unless adds().
+  // Returns the addend, whose rows start `stride` floats apart. Its data is null unless adds().
   ConstRows AddendOf(const KernelArgs& args, int64_t stride) const {
     return {adds() ? args.input<float>(kAddendInput) : nullptr, stride};
   }
@@ -49,7 +49,7 @@ class Epilogue {
   // Sets out[i] = activation(in[i] + addend[i]) for `n` elements. `addend` is null unless adds().
   // `out` may be `in`.
   void Run(const float* in, const float* addend, float* out, int64_t n) const;
-  // The same for `rows` rows of `n` elements.
+  // Same as above, for `rows` rows of `n` elements.
   void Run(const Rows& in, const ConstRows& addend, const Rows& out, int64_t rows, int64_t n) const;
 
  private:
@@ -69,11 +69,11 @@ class Epilogue {
   Activation activation_ = Activation::kNone;
 };
 
-// Extends `plan`, whose output has `rows` rows of `n` floats, by the epilogue. The rows of the
-// output and of the addend start `stride` and `addend_stride` floats apart.
+// Appends the epilogue to `plan`, whose output has `rows` rows of `n` floats. Output rows start
+// `stride` floats apart, and addend rows `addend_stride` floats.
 KernelPlan ThenRun(const Epilogue& epilogue, KernelPlan plan, int64_t rows, int64_t n,
                    int64_t stride, int64_t addend_stride);
-// The same for an output of `n` contiguous floats.
+// Same as above, for an output of `n` contiguous floats.
 KernelPlan ThenRun(const Epilogue& epilogue, KernelPlan plan, int64_t n);
 
 }  // namespace mirrorflow

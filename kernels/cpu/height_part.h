@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// HeightPart: how threads divide the output of a convolution or pool of a single NHWC image. Each
-// thread computes some rows of pixels, and reads the rows of the image under their windows.
+// HeightPart: divides the output of a convolution or pool over a single NHWC image among threads.
+// Each thread computes some rows of pixels, and reads the image rows under their windows.
 #ifndef MIRRORFLOW_KERNELS_CPU_HEIGHT_PART_H_
 #define MIRRORFLOW_KERNELS_CPU_HEIGHT_PART_H_
 
@@ -17,25 +17,26 @@ namespace mirrorflow {
 
 class HeightPart {
  public:
-  // Returns the context whose shapes describe the images and the windows.
+  // Returns the context to read image and window sizes from. In a part's own context, output 0 is
+  // only the part.
   static const KernelContext& Undivided(const KernelContext& c) {
     return c.part() != nullptr ? c.undivided() : c;
   }
-  // Returns the rows that a kernel computes, or null if it computes all.
+  // Returns the output rows that the kernel computes, or null if it computes all of them.
   static const DimRange* Of(const KernelContext& c) {
     return c.part() != nullptr && c.part()->dim == kHeight ? c.part() : nullptr;
   }
 
-  // `batch` and `h`, the window along the height, are those of the undivided node.
+  // `batch`, `nchw` and `h`, the window along the height, describe the undivided node.
   HeightPart(const KernelContext& c, int64_t batch, bool nchw, const Window& h)
       : part_(Of(c)), undivided_(h), divisible_(batch == 1 && !nchw && h.covers_inputs()) {}
 
-  // Returns the window of the rows that the kernel computes.
+  // Returns the window along the height, restricted to the rows that the kernel computes.
   Window window() const {
     return part_ != nullptr ? undivided_.At(part_->first, part_->count) : undivided_;
   }
-  // Completes the plan of a kernel that computes these rows. The rows of every part begin at a
-  // multiple of `multiple`. If `adds` is true, the kernel has an epilogue that adds an input.
+  // Completes the plan of a kernel that computes these rows. The first row of every part is a
+  // multiple of `multiple`. If `adds` is true, the kernel's epilogue adds an input.
   void Complete(bool adds, int64_t multiple, KernelPlan* plan) const {
     plan->divisible_dims.clear();
     if (divisible_) {

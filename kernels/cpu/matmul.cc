@@ -44,7 +44,7 @@ void EigenProduct(const ProductGeometry& g, const T* a, const T* b, T* out) {
   }
 }
 
-// `stride` is between the rows of the operand, as it is stored.
+// `stride` is the distance between rows of the operand as stored.
 StridedMatrix Operand(const float* data, int64_t stride, bool transposed) {
   return transposed ? StridedMatrix{data, 1, stride} : StridedMatrix{data, stride, 1};
 }
@@ -96,8 +96,8 @@ KernelPlan OwnMatMul(const KernelContext& c, const ProductGeometry& g) {
           })};
 }
 
-// Reads b in packed form and applies the epilogue to one block of rows at a time. If the kernel
-// computes only the columns `part`, `whole` is the product of all columns.
+// Reads b in packed form and applies the epilogue to one block of rows at a time. `whole` is the
+// product of all columns; the kernel computes only the columns `part`, unless it is null.
 KernelPlan PackedMatMul(const ProductGeometry& whole, int64_t out_stride, const Epilogue& epilogue,
                         const DimRange* part) {
   PackedProduct product = {.m = whole.m, .n = whole.n, .k = whole.k, .out_stride = out_stride};
@@ -144,11 +144,11 @@ KernelPlan PackedMatMul(const ProductGeometry& whole, int64_t out_stride, const 
 //   4096 rows,  256 x 1024 weights   0.84, 0.85, 0.92
 bool PackedIsFastest(int64_t m) { return !HasAvx512() || m <= PackedProduct::kMaxRows; }
 
-// The product or products of a node.
+// The matrix products that a node computes.
 struct Products {
-  ProductGeometry g;       // of one matrix of the output
-  ProductGeometry merged;  // rows that are multiplied by the same matrix form one product
-  int64_t batch;           // matrices of the output
+  ProductGeometry g;       // one of the products
+  ProductGeometry merged;  // the same, with the rows that multiply the same matrix merged
+  int64_t batch;           // number of output matrices
 
   static Products Of(const KernelContext& c, bool transpose_a, bool transpose_b) {
     const Shape &a = c.input_shape(0), &b = c.input_shape(1), &out = c.output_shape(0);
@@ -185,7 +185,7 @@ Algorithm Choose(const KernelContext& c, const Products& p) {
       Product::IsFastest(g.m, g.n, g.k, g.transpose_a && !g.transpose_b)) {
     return Algorithm::kOwn;
   }
-  // OneDnnProduct broadcasts only operands that are a single matrix.
+  // OneDnnProduct can broadcast an operand only if it is a single matrix.
   const bool broadcasts_one =
       (g.batch_a == batch || g.batch_a == 1) && (g.batch_b == batch || g.batch_b == 1);
   return p.flops() >= kMinLargeFlops && broadcasts_one ? Algorithm::kOneDnn : Algorithm::kEigen;
@@ -199,10 +199,9 @@ bool AreMatrices(const KernelContext& c) {
          c.input_shape(1).rank() == 2;
 }
 
-// Returns how many rows oneDNN computes at once in a product whose `a` is transposed, or `m` for
-// other products. How oneDNN divides its sums into blocks depends on the number of such rows, so
-// results would depend on the number of threads that divide them. In blocks of 256 rows, products
-// take at most 1 % longer.
+// Returns how many rows oneDNN computes per call: `m`, unless `a` is transposed. For a transposed
+// `a`, oneDNN's summation order depends on the number of rows, so results would depend on the
+// number of threads. Blocks of 256 rows or more slow products down by at most 1 %.
 int64_t BlockRows(const KernelContext& c, int64_t m, bool transpose_a) {
   constexpr int64_t kLeast = 256, kMultiple = 16;
   const int64_t blocks = m / kLeast;
@@ -212,7 +211,8 @@ int64_t BlockRows(const KernelContext& c, int64_t m, bool transpose_a) {
 }
 
 // Returns the dimensions along which threads can divide a product of two matrices, in addition to
-// contiguous rows of `a`: its columns, unless oneDNN computes it, and the rows of a transposed `a`.
+// those of the sharding rule: the columns, unless oneDNN computes the product, and the rows if `a`
+// is transposed.
 std::vector<DivisibleDim> DivisibleDims(const KernelContext& c, Algorithm algorithm, int64_t m,
                                         bool transpose_a) {
   if (!AreMatrices(c) || algorithm == Algorithm::kEigen) return {};
@@ -233,7 +233,7 @@ absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_
   Products p = part != nullptr ? undivided : Products::Of(c, transpose_a, transpose_b);
   const Epilogue epilogue = Epilogue::Of(c.node());
   std::vector<std::pair<int, DimRange>> part_inputs;
-  if (part != nullptr) {  // the product of two matrices
+  if (part != nullptr) {  // parts exist only of products of two matrices
     ProductGeometry& g = p.g;
     const bool by_columns = part->dim == 1;
     (by_columns ? g.n : g.m) = part->count;
@@ -248,7 +248,7 @@ absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_
     if (epilogue.adds()) take(Epilogue::kAddendInput, part->dim);
   }
   const Algorithm algorithm = Choose(c.undivided(), undivided);
-  // Eigen multiplies matrices with a single row or column in another order.
+  // Eigen sums in a different order if a matrix has a single row or column.
   if (algorithm == Algorithm::kEigen && p.g.m != undivided.g.m) {
     return absl::UnimplementedError("the rows of a small product cannot be divided");
   }
@@ -258,7 +258,7 @@ absl::StatusOr<KernelPlan> CreateProduct(const KernelContext& c, bool transpose_
     case Algorithm::kPacked:
       plan = PackedMatMul(part != nullptr ? undivided.merged : p.merged, c.row_stride(), epilogue,
                           part);
-      // The form has all columns.
+      // The form contains all columns, so Run receives the whole form.
       std::erase_if(part_inputs, [](const auto& taken) { return taken.first == 1; });
       runs_epilogue = true;
       break;

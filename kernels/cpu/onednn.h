@@ -33,13 +33,13 @@ struct ProductGeometry {
   bool bias = false;  // if true, adds input 2 [n] to every row; not for batches
   int a = 0;
   int b = 1;
-  // The strides between the rows of the operands as they are stored, in floats. Batches are
+  // Strides between rows of the operands as stored, in floats. The matrices of a batch are
   // contiguous.
   int64_t a_stride = transpose_a ? m : k;
   int64_t b_stride = transpose_b ? k : n;
   int64_t out_stride = n;
-  // The rows of the output that oneDNN computes at once. The last bits of results depend on it. Not
-  // for batches.
+  // How many output rows oneDNN computes per call. The last bits of the result depend on it. Must
+  // be `m` for batches.
   int64_t block_rows = m;
 };
 // If `keeps_b` is true, the kernel reads input `b` in a form (OperandForm), unless it is a batch.
@@ -49,8 +49,8 @@ absl::StatusOr<KernelPlan> OneDnnProduct(const ProductGeometry& g, bool keeps_b)
 // the filter (input 1); the gradient with respect to the images, from the filter and the output
 // gradient (input 2); or the gradient with respect to the filter, from the images and the output
 // gradient. If `keeps_filter` is true, the kernel reads the filter in a form (OperandForm).
-// `epilogue` and ConvolutionGeometry::out_stride apply only to the convolution itself. `undivided`
-// is the convolution of which `g` is all or a part (KernelContext::undivided).
+// `epilogue` and ConvolutionGeometry::out_stride apply only to the convolution itself. `g` is
+// `undivided`, or the part of it that one thread computes (KernelContext::undivided).
 absl::StatusOr<KernelPlan> OneDnnConvolution(ConvolutionPart part, const ConvolutionGeometry& g,
                                              const ConvolutionGeometry& undivided,
                                              bool keeps_filter, const Epilogue& epilogue);

@@ -44,8 +44,8 @@ memory::desc FloatFilter(const ConvolutionGeometry& g,
   return memory::desc(dims, memory::data_type::f32, layout);
 }
 
-// Describes the convolution's channels of a filter in the graph's layout, which begins with
-// channel 0.
+// Describes the filter in the graph's layout, restricted to the output channels that the
+// convolution computes. The address is that of channel 0.
 memory::desc PlainFilter(ConvolutionGeometry g) {
   if (g.groups > 1) return FloatFilter(g, memory::format_tag::hwigo);
   const memory::dims channels = FloatFilter(g).dims();
@@ -350,8 +350,9 @@ void CopyRows(const float* from, int64_t stride, int64_t count, int64_t floats, 
   for (int64_t i = 0; i < count; ++i) std::copy_n(from + i * stride, floats, to + i * floats);
 }
 
-// If the geometry names some of the filter's output channels, the output gradient and the result
-// begin with the first of them. oneDNN's fast implementations need contiguous pixels.
+// If `g` has only some of the filter's output channels, the output gradient and the result begin
+// with the first of these. oneDNN's fast implementations need contiguous pixels, so the kernel then
+// copies the output gradient.
 absl::StatusOr<KernelPlan> ConvolutionBackpropFilter(const ConvolutionGeometry& g,
                                                      const ConvolutionGeometry& undivided) {
   const absl::string_view implementation = FastestImplementation(undivided);
@@ -437,7 +438,7 @@ absl::StatusOr<KernelPlan> OneDnnConvolution(ConvolutionPart part,
   };
   const ConvolutionGeometry g = simplified(convolution), whole = simplified(undivided);
   if (FastProduct(part, whole).has_value()) {
-    // The columns of a product depend on how many there are (matmul.cc).
+    // The last bits of oneDNN's products depend on the number of columns (matmul.cc).
     if (g.out_channels < whole.out_channels) return absl::UnimplementedError("part of a product");
     return OneDnnProduct(*FastProduct(part, g),
                          keeps_filter && part == ConvolutionPart::kBackpropInput);

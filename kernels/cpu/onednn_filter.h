@@ -24,7 +24,8 @@ struct BlockedFilter {
   int64_t width_stride;
   int64_t in_stride;
   int64_t out_stride;
-  // The graph's filter, of whose output channels `out_channels` are copied, from `from_channel` on.
+  // The number of output channels of the graph's filter, and the first of the `out_channels` to
+  // copy.
   int64_t from_channels = out_channels;
   int64_t from_channel = 0;
 

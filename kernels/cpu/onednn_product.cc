@@ -26,8 +26,8 @@ using onednn::Reorder;
 using onednn::Scratch;
 using onednn::Scratchpad;
 
-// Describes matrices. If `batched` is true, `batch` is the leading dimension, and the matrices are
-// contiguous. `stride` is between the rows of a matrix, as it is stored.
+// Describes a matrix or, if `batched` is true, `batch` contiguous matrices. `stride` is the
+// distance between the rows of a matrix as stored; batches ignore it.
 memory::desc FloatMatrices(bool batched, int64_t batch, int64_t rows, int64_t columns,
                            bool transposed, int64_t stride) {
   using Tag = memory::format_tag;

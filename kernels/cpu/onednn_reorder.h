@@ -25,7 +25,7 @@ class Reorder {
   using Ptr = std::shared_ptr<const Reorder>;
   static absl::StatusOr<Ptr> Create(const std::string& key, const dnnl::memory::desc& from,
                                     const dnnl::memory::desc& to);
-  // `from` is the filter's layout in the graph, or some of its output channels.
+  // `from` is the filter's layout in the graph, possibly restricted to some output channels.
   static absl::StatusOr<Ptr> OfFilter(const std::string& key, const dnnl::memory::desc& from,
                                       const dnnl::memory::desc& to);
 

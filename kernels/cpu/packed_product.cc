@@ -137,7 +137,7 @@ MF_INLINE inline void StoreWith(const PackedProduct& p, PackedProduct::CopyRows 
                  .add = first > 0,
                  .next_step = 2 * kFloats / tiles};
     int64_t j = p.first_column;
-    // Computes the columns from j to the end of its panel.
+    // Computes the columns from j to the end of j's panel, and advances j.
     const auto finish_panel = [&]() MF_INLINE {
       const int64_t panel = j / kPanel * kPanel, end = std::min(panel + kPanel, p.end_column);
       c.width = RoundUp(std::min(kPanel, p.n - panel), kFloats);

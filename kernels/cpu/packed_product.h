@@ -24,8 +24,8 @@ struct PackedProduct {
   int64_t n;
   int64_t k;
   int64_t out_stride = n;  // between rows of the result, in floats
-  // The columns that Store computes; `out` and `bias` begin with the first. It must be a multiple
-  // of kColumnMultiple.
+  // Store computes the columns [first_column, end_column); `out` and `bias` begin with the first of
+  // them. `first_column` must be a multiple of kColumnMultiple.
   int64_t first_column = 0;
   int64_t end_column = n;
 

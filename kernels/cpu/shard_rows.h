@@ -31,8 +31,8 @@ class FirstRow {
 
  private:
   AxisId axis_ = 0;
-  int64_t first_in_shard_ = 0;  // of the node, in rows of the axis
-  int64_t first_in_node_ = 0;   // of the part that a thread computes
+  int64_t first_in_shard_ = 0;  // the node's first row, in rows of the axis
+  int64_t first_in_node_ = 0;   // the first row of the thread's part
   int64_t factor_ = 0;          // 0 if the rows are not sharded
 };
 

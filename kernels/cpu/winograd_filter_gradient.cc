@@ -64,8 +64,9 @@ void TransformFilterGradient(const float* from, int64_t step, int64_t count, flo
 WinogradFilterGradient::WinogradFilterGradient(const ConvolutionGeometry& g, int64_t tile)
     : g_(g), grid_(g, tile) {
   // With more tiles, the matrices of an element would not stay in the cache. With fewer, adding to
-  // the sums would take longer. With many channels, blocks are smaller to save memory. Results
-  // depend on the size of the blocks, so it must not depend on how many channels are computed.
+  // the sums would take longer. With many channels, blocks are smaller to save memory. The block
+  // size affects the last bits of results, so it must not depend on how many channels a thread
+  // computes.
   const int64_t max_tiles =
       std::clamp<int64_t>((1 << 17) / (g.in_channels + g.filter_channels), 32, 256);
   block_columns_ = WinogradGrid::PartOf(grid_.columns, max_tiles);

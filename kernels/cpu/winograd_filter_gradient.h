@@ -29,8 +29,8 @@ class WinogradFilterGradient {
   WinogradFilterGradient(const ConvolutionGeometry& g, int64_t tile);
 
   // Sets `filter_gradient` [3, 3, in_channels, out_channels] to the gradient of the filter, given
-  // the images and the gradient of the output. If the geometry names some of the filter's output
-  // channels, both gradients begin with the first of them.
+  // the images and the gradient of the output. If the geometry has only some of the filter's output
+  // channels, both gradients begin with the first of these.
   void Run(const float* images, const float* output_gradient, float* filter_gradient,
            float* scratch) const;
   int64_t ScratchFloats() const;

@@ -25,8 +25,8 @@ bool HasNoNegatives(const Output& value) {
   return op == ops::kRelu || op == ops::kRelu6 || op == ops::kSigmoid;
 }
 
-// Returns the shape of the window that a convolution or pool moves over images padded by `pad`. Its
-// rank is not 4 if the node cannot pad them itself.
+// Returns the window of a convolution or pool as a shape whose first two dimensions are its height
+// and width. The rank is not 4 if the node cannot apply the padding of `pad` itself.
 Shape WindowOver(const Compilation& c, const Node& node, const Node& pad) {
   const std::string& op = node.op().name;
   if (op == ops::kConv2D || op == ops::kDepthwiseConv2dNative) {
@@ -39,8 +39,8 @@ Shape WindowOver(const Compilation& c, const Node& node, const Node& pad) {
   return Shape({size[layout->space[0]], size[layout->space[1]], 1, 1});
 }
 
-// Returns the paddings of a convolution or pool that also pads its images as the Pad before it
-// does; nullopt if there is no such Pad, or if it does not pad height and width alone.
+// Returns the paddings with which a convolution or pool also does the work of the Pad before it.
+// Returns nullopt if there is no such Pad, or if it pads anything but height and width.
 std::optional<std::vector<int64_t>> PaddingsOf(const Compilation& c, const Node& node) {
   if (node.num_inputs() == 0) return std::nullopt;
   const Node& pad = *node.input(0).node;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// FoldPadding: makes a convolution pad its images itself. Models that were written for symmetric
-// padding pad with zeros in a separate op, which copies all images. A MaxPool of images without
-// negative pixels also pads them itself: its own padding never is the largest value, and neither is
-// a zero, unless all pixels are zeros.
+// FoldPadding: folds a Pad with zeros into the convolution that reads it. Models written for
+// symmetric padding use a separate Pad op, which copies all images. A Pad is also folded into a
+// MaxPool if the images have no negative pixels: its zeros then never exceed a pixel, so the result
+// is the same as with MaxPool's own padding, which is never the maximum.
 #ifndef MIRRORFLOW_OPS_PASSES_FOLD_PADDING_H_
 #define MIRRORFLOW_OPS_PASSES_FOLD_PADDING_H_
 

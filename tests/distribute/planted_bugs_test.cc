@@ -26,9 +26,9 @@
 namespace mirrorflow {
 namespace {
 
-// Returns a correct plan of a training step with at least four collectives, reduced to the parts
-// that CheckPlan examines. If the replicas have several threads, the plan has at least four waits
-// between these and can reject its data.
+// Returns a correct plan of a training step, reduced to the parts that CheckPlan examines. It has
+// at least four collectives or, with several threads per replica, at least four waits between
+// threads and a kernel that can reject its data.
 absl::StatusOr<Plan> TrainingPlan(int threads_per_replica = 1) {
   StepPlans plans;
   std::vector<std::unique_ptr<Session>> sessions;  // plans must not outlive layout and graph

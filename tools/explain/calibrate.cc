@@ -326,7 +326,7 @@ absl::StatusOr<std::vector<double>> FastestInstructions(Session& session, Step& 
 }
 
 absl::StatusOr<double> MemoryBytesPerNs(int threads) {
-  constexpr size_t kWords = size_t{1} << 23;  // per thread: more than its part of any cache
+  constexpr size_t kWords = size_t{1} << 23;  // per thread; exceeds its share of any cache
   constexpr int kRounds = 4;
   const std::vector<int64_t> ones(kWords, 1);
   std::vector<std::vector<int64_t>> data(threads, ones);
@@ -344,7 +344,7 @@ absl::StatusOr<double> MemoryBytesPerNs(int threads) {
   for (std::thread& reader : readers) reader.join();
   const double ns = NowNs() - begin;
   MF_RETURN_IF_ERROR(started);
-  // Reading the sum keeps the compiler from omitting the loops.
+  // Using the sum keeps the compiler from eliminating the loops.
   return static_cast<double>(sum) * sizeof(int64_t) / ns;
 }
 

@@ -30,7 +30,7 @@ struct Machine {
 // neither matrix products nor convolutions.
 absl::StatusOr<Machine> Calibrate(int replicas);
 
-// Measures how many bytes `threads` threads read from memory per nanosecond, in total.
+// Measures the total memory read bandwidth of `threads` threads, in bytes per nanosecond.
 absl::StatusOr<double> MemoryBytesPerNs(int threads);
 
 // Runs `step` for `budget`, at least 4 and at most 100 times. Returns the shortest time of each

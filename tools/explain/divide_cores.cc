@@ -11,8 +11,8 @@
 namespace mirrorflow {
 namespace {
 
-// How long after a thread's instruction another thread, which waits for it, continues: a cache line
-// moves from core to core.
+// The delay between an instruction and one that waits for it on another thread: the time to move a
+// cache line between cores.
 constexpr double kWaitNs = 150;
 
 double FarBytes(const Plan& plan, const CostTable& table) {
@@ -23,7 +23,7 @@ double FarBytes(const Plan& plan, const CostTable& table) {
   return bytes;
 }
 
-// Returns the memory of all replicas. They share variables and the optimizer's state.
+// Returns the memory that all replicas use. They share variables, optimizer state and forms.
 int64_t HostBytes(const StepMemory& memory, int replicas) {
   const int64_t shared = memory.variables + memory.optimizer_state + memory.forms;
   return shared + replicas * (memory.total() - shared);
@@ -39,7 +39,7 @@ absl::StatusOr<CoreDivision> Predict(const Step& step, const std::vector<Shape>&
       CompileStepFor(step, feed_shapes,
                      {.topology = topology, .threads_per_replica = division.threads}));
   const Plan& plan = *there.plan;
-  // Each thread has a core's own caches.
+  // Each thread has the private caches of its own core.
   table.near_bytes *= division.threads;
   table.shared_bytes = host.shared_bytes * host.numa_nodes / replicas;
   division.replica_ns = ThreadedNs(plan, CostsOf(plan, table));

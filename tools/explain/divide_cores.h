@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Predicts how long a step takes for each way to divide a host's cores into replicas and threads.
-// The host can be larger than this machine, whose cores the cost table describes.
+// Predicts a step's time for each way to divide a host's cores into replicas and threads. The host
+// may have more cores than this machine; all cores are assumed to match the cost table.
 #ifndef MIRRORFLOW_TOOLS_EXPLAIN_DIVIDE_CORES_H_
 #define MIRRORFLOW_TOOLS_EXPLAIN_DIVIDE_CORES_H_
 
@@ -17,7 +17,7 @@
 
 namespace mirrorflow {
 
-// Cores and memory are divided evenly among the NUMA nodes.
+// A host whose cores and memory are divided evenly among its NUMA nodes.
 struct Host {
   int cores = 1;
   int numa_nodes = 1;
@@ -28,22 +28,21 @@ struct Host {
 struct CoreDivision {
   int replicas = 1;
   int threads = 1;  // per replica
-  // The time that a replica needs without competing for memory, and the time that a NUMA node needs
-  // to move what misses all caches.
+  // A replica's time without memory contention, and a NUMA node's time to transfer the data that
+  // misses all caches.
   double replica_ns = 0;
   double memory_ns = 0;
-  int64_t node_bytes = 0;  // of memory that the step uses in a NUMA node
+  int64_t node_bytes = 0;  // memory that the step uses per NUMA node
 
   double step_ns() const { return replica_ns > memory_ns ? replica_ns : memory_ns; }
 };
 
-// Returns how long a replica's threads take to run the plan if each instruction costs as much as
-// given.
+// Returns how long a replica's threads take to run the plan. costs[i] is the time of instruction i.
 double ThreadedNs(const Plan& plan, absl::Span<const double> costs);
 
-// Returns all divisions of the host's cores into equal replicas, from one thread per replica to one
-// replica, for a step with these feed shapes. No replica is without a row, unless there is only
-// one.
+// Predicts a step with these feed shapes for every way to divide the host's cores evenly into
+// replicas, from single-threaded replicas to a single replica. Skips divisions that would leave a
+// replica without rows.
 absl::StatusOr<std::vector<CoreDivision>> DivideCores(const Step& step,
                                                       const std::vector<Shape>& feed_shapes,
                                                       const Host& host, const CostTable& table);

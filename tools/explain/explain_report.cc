@@ -48,7 +48,7 @@ struct OpRow {
 // The step's totals.
 struct Totals {
   double predicted_ns = 0;
-  double undisturbed_ns = 0;  // with the fastest run of each instruction
+  double undisturbed_ns = 0;  // from the fastest run of each instruction
   double path_ns = 0;         // time of the critical path
   double limit_ns = 0;
   double exposed_ns = 0;           // predicted time of exposed communication

@@ -34,7 +34,7 @@ struct Explanation {
   Timing measured;                                  // timing of the whole step
   std::vector<double> fastest_ns;                   // by instruction; empty if the step was not run
   std::optional<StepMemory> memory = std::nullopt;  // set if it is to be shown
-  Host host;                                        // the divisions are predicted for it
+  Host host;                                        // for which `divisions` are predicted
   std::vector<CoreDivision> divisions;              // with the same global batch; may be empty
 };
 

@@ -8,8 +8,8 @@ ABSL_FLAG(std::optional<int>, replicas, std::nullopt,
 ABSL_FLAG(
     std::optional<int>, threads_per_replica, std::nullopt,
     "run, explain, bench step, bench inference: number of threads that run each CPU replica, "
-    "or the one device; with --graph and --models, peers use as many; default: 1, except that the "
-    "default number of replicas of run shares out all cores");
+    "or the only device; with --graph and --models, peers use the same number; default: 1 or, if "
+    "run chooses the number of replicas, as many as use all cores");
 ABSL_FLAG(
     std::string, trace, "",
     "run, explain, bench step with --workers: write a Chrome trace of some steps to this file; the "

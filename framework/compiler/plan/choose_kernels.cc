@@ -45,7 +45,7 @@ class LocalContext final : public KernelContext {
   const int64_t row_stride_;
 };
 
-// The context of the kernel that computes a part of a node.
+// The kernel context of one part of a divided node.
 class PartContext final : public KernelContext {
  public:
   PartContext(const LocalContext& whole, const NodePart& part) : whole_(whole), part_(part) {}
@@ -63,7 +63,7 @@ class PartContext final : public KernelContext {
   }
   bool changes_rarely(int i) const override { return whole_.changes_rarely(i); }
   int64_t row_stride() const override {
-    // A single row is contiguous, even if it is only a part of a row.
+    // A single row, or a piece of one, is contiguous whatever the stride between rows.
     const Shape& shape = part_.output_shapes[0];
     const bool is_row = shape.num_elements_before(shape.rank() - 1) == 1;
     return is_row ? KernelContext::row_stride() : whole_.row_stride();

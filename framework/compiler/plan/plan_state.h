@@ -37,13 +37,13 @@ struct ConcatSlice {
 
 // The part of a node that one of the replica's threads computes (DivideAmongThreads).
 struct NodePart {
-  // By input and output: what the kernel accesses; nullopt for the whole operand.
+  // By input and output: the range that the kernel accesses, or nullopt for the whole operand.
   std::vector<std::optional<DimRange>> inputs, outputs;
   std::vector<Shape> input_shapes, output_shapes;
   // True if the node is divided along one of KernelPlan::divisible_dims.
   bool by_kernel = false;
-  // True if the node updates a variable. The kernel receives whole operands, and ranges of
-  // dimension 0 count elements.
+  // True if the node updates a variable. The kernel then receives whole operands, and ranges along
+  // dimension 0 are in elements.
   bool of_update = false;
   KernelPlan kernel = {};
 };
@@ -78,8 +78,8 @@ struct PlanState final : Compilation {
   std::vector<KernelPlan> kernel_plans;  // by ChooseKernels, by node id; control flow has no kernel
   // By ConcatInPlace. Each slice precedes the slices inside it.
   std::vector<ConcatSlice> slices;
-  // By DivideAmongThreads, by node id, if the replica has several threads: the parts of a divided
-  // node, by thread.
+  // By DivideAmongThreads, by node id: the parts of a divided node; thread t computes part t. Empty
+  // if the replica has a single thread.
   std::vector<std::vector<NodePart>> parts;
   std::vector<Node*> order;  // by ScheduleNodes: all nodes, in a valid single-threaded order
   StorageTable storage;      // by AssignStorage

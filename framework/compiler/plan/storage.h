@@ -77,14 +77,14 @@ class StorageTable {
     Set(output, Add(storage));
     return of(output);
   }
-  // Adds the storage of a part of a value, which is in `whole` and has the given shape there.
+  // Adds the storage of `range` of a value that has shape `shape` and is stored in `whole`.
   int AddPart(int whole, const Shape& shape, DataType dtype, const DimRange& range) {
     const Storage& storage = all[whole];
     const auto element = static_cast<int64_t>(DataTypeSize(dtype));
-    const int64_t step = shape.num_elements_from(range.dim + 1) * element;  // of the dimension
+    const int64_t step = shape.num_elements_from(range.dim + 1) * element;  // bytes per index
     Storage part = {.offset = range.first * step, .parent = whole};
     if (storage.rows > 1 && range.dim + 1 < shape.rank()) {
-      // Whole rows. REQUIRES: all earlier dimensions have size 1.
+      // The part consists of whole rows. REQUIRES: all earlier dimensions have size 1.
       const int64_t row_bytes = storage.bytes / storage.rows;
       part.offset = range.first * step / row_bytes * storage.row_stride;
       part.rows = range.count * step / row_bytes;

@@ -21,7 +21,7 @@ testing::Matcher<const absl::Status&> IsLate(absl::string_view thread) {
 TEST(ThreadProgressTest, ThreadsTakeTurns) {
   constexpr int kThreads = 3, kRuns = 200, kTurns = 20;
   ThreadProgress progress(kThreads, kTurns);
-  std::vector<int> turns;  // not synchronised by anything else
+  std::vector<int> turns;  // synchronised only by `progress`
   const auto run = [&](int thread) {
     for (int r = 0; r < kRuns; ++r) {
       progress.Begin(thread);
