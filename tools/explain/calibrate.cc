@@ -357,8 +357,13 @@ absl::StatusOr<Machine> Calibrate(int replicas) {
   table.shared_bytes = machine.last_level_cache_bytes / replicas;
   MF_ASSIGN_OR_RETURN(auto strategy, MirroredStrategy::Create({.num_cpu_replicas = replicas}));
   Samples samples, inference;
+  MirroredStrategy::Options options = {.num_cpu_replicas = replicas};
+  options.compile.disabled_passes = {"fuse_elementwise"};
+  MF_ASSIGN_OR_RETURN(auto separate, MirroredStrategy::Create(options));
   for (const Net& net : kNets) {
     MF_RETURN_IF_ERROR(AddSamples(*strategy, net, table, &samples, &inference));
+    // Element-wise ops, which fusion leaves alone in some steps only.
+    if (net.trains) MF_RETURN_IF_ERROR(AddSamples(*separate, net, table, &samples, &inference));
   }
   const std::vector<Sample> products = AllOf(inference, /*products=*/true);
   samples.merge(inference);  // training's samples of an op are enough

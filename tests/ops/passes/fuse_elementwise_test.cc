@@ -102,6 +102,31 @@ t2 = Mul(t0, t1) {T=float}
 )");
 }
 
+// Reading x and computing `scaled` again is as fast as reading `scaled`, which need not be stored.
+TEST(FuseElementwiseTest, CheapValueIsComputedInEachTree) {
+  ExpectFused(R"(
+scaled = Mul(x, b) {T=float}
+left = Exp(scaled) {T=float}
+right = Tanh(scaled) {T=float}
+)",
+              {"left", "right"}, R"(
+x = Placeholder()
+b = Placeholder()
+right_1 = _FusedElementwise(x, b)
+left_1 = _FusedElementwise(x, b)
+--
+x0 = Placeholder() {dtype=float}
+x1 = Placeholder() {dtype=float}
+t0 = Mul(x0, x1) {T=float}
+t1 = Tanh(t0) {T=float}
+--
+x0 = Placeholder() {dtype=float}
+x1 = Placeholder() {dtype=float}
+t0 = Mul(x0, x1) {T=float}
+t1 = Exp(t0) {T=float}
+)");
+}
+
 // A value with a smaller shape would be recomputed for each element. Integers, checks and control
 // edges are not supported.
 TEST(FuseElementwiseTest, UnsupportedNodesAreUnchanged) {
