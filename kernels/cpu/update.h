@@ -102,6 +102,30 @@ struct RmsProp {
   }
 };
 
+// Adam with the step size `alpha`, and with the rates of the moving averages m and v.
+template <typename T>
+struct AdamStep {
+  T alpha, rate1, rate2, epsilon;
+  T beta1 = 0;  // 1 - rate1; only for kNesterov
+
+  template <bool kNesterov>
+  void Run(T* var, T* m, T* v, const T* grad, int64_t n) const {
+    const T step = alpha, r1 = rate1, r2 = rate2, b1 = beta1, e = epsilon;
+    WithWidestVectors([=]() MF_INLINE {
+      MF_INDEPENDENT_ITERATIONS
+      for (int64_t i = 0; i < n; ++i) {
+        const T g = grad[i];
+        const T mean = m[i] + (g - m[i]) * r1;
+        const T square = v[i] + (g * g - v[i]) * r2;
+        m[i] = mean;
+        v[i] = square;
+        const T direction = kNesterov ? g * r1 + b1 * mean : mean;
+        var[i] -= direction * step / (std::sqrt(square) + e);
+      }
+    });
+  }
+};
+
 template <typename T, bool kNesterov>
 struct Adam {
   T beta1_power;
@@ -113,19 +137,8 @@ struct Adam {
 
   void operator()(T* var, T* m, T* v, const T* grad, int64_t n) const {
     const T alpha = lr * std::sqrt(T{1} - beta2_power) / (T{1} - beta1_power);
-    const T b1 = beta1, rest1 = T{1} - beta1, rest2 = T{1} - beta2, e = epsilon;
-    WithWidestVectors([=]() MF_INLINE {
-      MF_INDEPENDENT_ITERATIONS
-      for (int64_t i = 0; i < n; ++i) {
-        const T g = grad[i];
-        const T mean = m[i] + (g - m[i]) * rest1;
-        const T square = v[i] + (g * g - v[i]) * rest2;
-        m[i] = mean;
-        v[i] = square;
-        const T direction = kNesterov ? g * rest1 + b1 * mean : mean;
-        var[i] -= direction * alpha / (std::sqrt(square) + e);
-      }
-    });
+    const AdamStep<T> step = {alpha, T{1} - beta1, T{1} - beta2, epsilon, beta1};
+    step.template Run<kNesterov>(var, m, v, grad, n);
   }
 };
 
@@ -137,18 +150,8 @@ struct KerasAdam {
   T epsilon;
 
   void operator()(T* var, T* m, T* v, const T* grad, int64_t n) const {
-    const T step = alpha, r1 = rate1, r2 = rate2, e = epsilon;
-    WithWidestVectors([=]() MF_INLINE {
-      MF_INDEPENDENT_ITERATIONS
-      for (int64_t i = 0; i < n; ++i) {
-        const T g = grad[i];
-        const T mean = m[i] + (g - m[i]) * r1;
-        const T square = v[i] + (g * g - v[i]) * r2;
-        m[i] = mean;
-        v[i] = square;
-        var[i] -= mean * step / (std::sqrt(square) + e);
-      }
-    });
+    const AdamStep<T> step = {alpha, rate1, rate2, epsilon};
+    step.template Run<false>(var, m, v, grad, n);
   }
 };
 

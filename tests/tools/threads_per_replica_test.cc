@@ -2,6 +2,7 @@
 //
 // Training and inference results must be bit-identical for any number of threads per replica. The
 // tests run more threads than cores, so the operating system can preempt a thread at any time.
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -268,14 +269,19 @@ TEST(ThreadsPerReplica, RandomReductionsGiveEqualBits) {
   }
 }
 
+// Returns two replicas whose threads divide everything that they can.
+absl::StatusOr<std::unique_ptr<MirroredStrategy>> TwoReplicas(int threads) {
+  MirroredStrategy::Options options = {.num_cpu_replicas = 2, .threads_per_replica = threads};
+  options.compile.min_part_ns = 0;
+  options.compile.check_plan = true;
+  return MirroredStrategy::Create(options);
+}
+
 // Errors name rows of the whole batch, not of a thread's part. No thread updates a variable before
 // the parts of all threads have accepted their data.
 TEST(ThreadsPerReplica, RejectedRowIsThatOfWholeBatch) {
   for (const int threads : kThreads) {
-    MirroredStrategy::Options options = {.num_cpu_replicas = 2, .threads_per_replica = threads};
-    options.compile.min_part_ns = 0;
-    options.compile.check_plan = true;
-    const auto strategy = *MirroredStrategy::Create(options);
+    const auto strategy = *TwoReplicas(threads);
     Graph graph;
     const Scope scope(&graph);
     Variable sum;
@@ -306,10 +312,7 @@ TEST(ThreadsPerReplica, RejectedRowIsThatOfWholeBatch) {
 // keeps this and the other replica from writing.
 TEST(ThreadsPerReplica, StepThatRejectsDataWritesNothing) {
   for (const int threads : kThreads) {
-    MirroredStrategy::Options options = {.num_cpu_replicas = 2, .threads_per_replica = threads};
-    options.compile.min_part_ns = 0;
-    options.compile.check_plan = true;
-    const auto strategy = *MirroredStrategy::Create(options);
+    const auto strategy = *TwoReplicas(threads);
     Graph graph;
     const Scope scope(&graph);
     Variable count;
